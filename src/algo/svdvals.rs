@@ -9,8 +9,7 @@
 //!
 //! Or `one_stage` in place of stages 1 and 2: A = Q C P1^H.
 
-use faer::{Mat, MatMut, MatRef, prelude::ReborrowMut};
-use num_traits::One;
+use faer::{Mat, MatRef};
 
 use crate::{
     algo::{
@@ -28,10 +27,8 @@ use crate::{
         clock::{Clock, StageSeconds},
         element_kind::ElementKind,
         error::{Result, SvdError},
-        number::{Number, Re, RealElement, Scalar},
-        parallel::{col_chunks, each},
+        number::{Re, RealElement, Scalar},
         stage::Stage,
-        view::map_into,
         watch::Watch,
     },
     tile::{
@@ -39,9 +36,6 @@ use crate::{
         tuning::Tuning,
     },
 };
-
-/// Rows of the right vectors in a task that copies them.
-const TASK_ROWS: usize = 256;
 
 /// The input of a call: a matrix with m >= n that can be copied to a backend.
 pub(crate) trait Source<K: TileKernels>: Sync {
@@ -345,24 +339,7 @@ pub(crate) fn tall_first<K: StageKernels>(kernels: &K, a: &mut K::Dense, m: usiz
 /// reflectors are applied to them. They are found in double precision, but for the products of divide and conquer, which are in that of `T`.
 pub(crate) fn right_of_bidiagonal<T: Scalar>(c: &ComplexBidiagonal, k: usize, known: Known<'_>, watch: &Watch) -> Result<Mat<T>> {
     let phases = Phases::of(&c.diagonal, &c.superdiagonal);
-    let v = bidiag::right_vectors::<Re<T>>(&phases.diagonal, &phases.superdiagonal, k, known, watch)?;
-    let mut turned = Mat::<T>::zeros(v.nrows(), v.ncols());
-    let rows = |start: usize, mut to: MatMut<'_, T>| {
-        let from = v.subcols(start, to.ncols());
-        map_into(from, to.rb_mut(), |x| T::from_real_impl(&x));
-        for (j, &phase) in (0..to.ncols()).zip(&phases.right[start..]) {
-            let phase = T::Wide::from_complex(phase);
-            if let Some(column) = to.rb_mut().col_mut(j).try_as_col_major_mut().filter(|_| phase != T::Wide::one()) {
-                column.as_slice_mut().iter_mut().for_each(|x| *x = T::from_wide(x.to_wide() * phase));
-            }
-        }
-    };
-    if v.ncols() <= TASK_ROWS {
-        rows(0, turned.as_mut());
-    } else {
-        each(col_chunks(turned.as_mut(), TASK_ROWS).enumerate(), |(block, to)| rows(block * TASK_ROWS, to));
-    }
-    Ok(turned)
+    bidiag::right_vectors(&phases.diagonal, &phases.superdiagonal, &phases.right, k, known, watch)
 }
 
 /// Stage 3 on the host, for the diagonal and the superdiagonal of a bidiagonal in double precision that is scaled by `scale`: the wanted values,

@@ -29,16 +29,22 @@ mod newton;
 mod refine;
 mod twisted;
 
-use faer::Mat;
+use faer::{Mat, MatMut, prelude::ReborrowMut};
+use num_complex::Complex;
 
 use crate::base::{
     blas::Side,
     element_kind::ElementKind,
     error::{Result, room_for},
-    number::RealElement,
-    parallel::{pieces_mut, worker},
+    number::{Number, Re, RealElement, Scalar},
+    parallel::{col_chunks, each, pieces_mut, worker},
+    view::map_into,
     watch::Watch,
+    zeros::zeros,
 };
+
+/// Rows of the vectors in a task that copies them.
+const COPIED: usize = 256;
 
 /// Scaled singular values below this limit are recomputed by bisection.
 const SQUARES_RANGE: f64 = f64::from_bits((1023 - 450) << 52);
@@ -124,31 +130,55 @@ pub(crate) fn scaled_powers(kind: ElementKind, values: &[f64], scale: f64, power
     values.iter().map(|&value| if value < least { 0.0 } else { value.powi(power) * scale }).collect()
 }
 
-/// The right singular vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the given diagonal and superdiagonal: by
-/// [twisted] factorisations at the `known` values where these are far enough apart, else by divide and conquer.
+/// The right singular vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the given diagonal and superdiagonal, their
+/// entries times these phases: by [twisted] factorisations at the `known` values where these are far enough apart, else by divide and conquer.
 ///
 /// # Errors
 /// If `watch` is cancelled.
-pub(crate) fn right_vectors<R: RealElement>(
+pub(crate) fn right_vectors<T: Scalar>(
     diagonal: &[f64],
     superdiagonal: &[f64],
+    phases: &[Complex<f64>],
     k: usize,
     known: Known<'_>,
     watch: &Watch,
-) -> Result<Mat<R>> {
+) -> Result<Mat<T>> {
     let (n, k) = (diagonal.len(), k.min(diagonal.len()));
-    room_for::<R>("singular vectors of the bidiagonal", k, n, 1)?;
+    room_for::<T>("singular vectors of the bidiagonal", k, n, 1)?;
     watch.check()?;
-    match twisted::vectors(diagonal, superdiagonal, known, k, &|| watch.is_cancelled()) {
+    match twisted::vectors(diagonal, superdiagonal, phases, known, k, &|| watch.is_cancelled()) {
         Some(found) => {
             watch.did((2 * n * n) as u64)?;
             Ok(found)
         }
         None => {
-            let [found] = vectors::<R, 1>(diagonal, superdiagonal, [Side::Right], k, watch)?;
-            Ok(found.transpose().to_owned())
+            let [found] = vectors::<Re<T>, 1>(diagonal, superdiagonal, [Side::Right], k, watch)?;
+            let mut turned = zeros::<T>(k, n);
+            let task = |(task, mut to): (usize, MatMut<'_, T>)| {
+                let start = task * COPIED;
+                map_into(found.transpose().subcols(start, to.ncols()), to.rb_mut(), |x| T::from_real_impl(&x));
+                for (i, &phase) in (0..to.ncols()).zip(&phases[start..]) {
+                    let column = to.rb_mut().col_mut(i).try_as_col_major_mut().filter(|_| phase != Complex::ONE);
+                    if let Some(column) = column {
+                        column.as_slice_mut().iter_mut().for_each(|x| *x = times_phase(x.to_wide(), phase));
+                    }
+                }
+            };
+            let tasks = col_chunks(turned.as_mut(), COPIED).enumerate();
+            if n <= COPIED {
+                tasks.for_each(task)
+            } else {
+                each(tasks, task)
+            }
+            Ok(turned)
         }
     }
+}
+
+/// `x` times a phase. That of a real number is a sign.
+#[inline]
+fn times_phase<T: Scalar>(x: T::Wide, phase: Complex<f64>) -> T {
+    T::from_wide(x * T::Wide::from_complex(phase))
 }
 
 /// The singular vectors of these sides that belong to the `k` largest values (n x k), of the upper bidiagonal matrix with the given diagonal

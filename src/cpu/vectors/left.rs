@@ -36,7 +36,7 @@ use crate::{
     base::{
         error::Result,
         number::{Number, Re, RealElement, Scalar},
-        parallel::{col_chunks, each, map},
+        parallel::{col_chunks, each, map, row_chunks},
         watch::Watch,
         zeros::zeros,
     },
@@ -51,6 +51,8 @@ const ROWS_OF_SUM: usize = 4096;
 /// Partial sums that are held at a time.
 const PARTS: usize = 16;
 const COLUMNS: usize = 128;
+/// Rows of a block of W^H W: a task copies the columns of W that these are the products of, and reads the others where they are.
+const ROWS_OF_GRAM: usize = 64;
 /// Columns of a panel of a QR factorisation.
 const PANEL: usize = 64;
 /// Entries that one thread normalises in about the time that waking another takes.
@@ -130,16 +132,17 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
     let (m, k) = w.shape();
     let of_rows = |start: usize| {
         let w = w.subrows(start, ROWS_OF_SUM.min(m - start));
-        let mut part = Mat::zeros(k, k);
-        let multiply = |block, part: MatMut<'_, T>| {
-            let (first, cols) = (block * COLUMNS, part.ncols());
-            let (part, left) = (part.subrows_mut(0, first + cols), w.subcols(0, first + cols));
-            matmul(part, Accum::Replace, left.adjoint(), w.subcols(first, cols), T::one_impl(), Par::Seq);
+        let mut part = zeros::<T>(k, k);
+        let multiply = |(block, part): (usize, MatMut<'_, T>)| {
+            let (first, rows) = (block * ROWS_OF_GRAM, part.nrows());
+            let (part, others) = (part.subcols_mut(first, k - first), w.subcols(first, k - first));
+            matmul(part, Accum::Replace, w.subcols(first, rows).adjoint(), others, T::one_impl(), Par::Seq);
         };
+        let blocks = row_chunks(part.as_mut(), ROWS_OF_GRAM).enumerate();
         if k <= COLUMNS {
-            multiply(0, part.as_mut());
+            blocks.for_each(multiply)
         } else {
-            each(col_chunks(part.as_mut(), COLUMNS).enumerate(), |(block, part)| multiply(block, part));
+            each(blocks, multiply)
         }
         part
     };

@@ -29,13 +29,14 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use faer::{Mat, MatMut, prelude::ReborrowMut};
+use faer::{Mat, MatMut, prelude::ReborrowMut, traits::ComplexField};
+use num_complex::Complex;
 use pulp::{Simd, WithSimd};
 
 use self::arithmetic::{Arithmetic, Double, DoubleDouble, is_fused, product, sum};
-use super::{Known, PARALLEL, SQUARES_RANGE, Scaling, is_alone, newton::SMALLEST_PIVOT, power_of_two};
+use super::{Known, PARALLEL, SQUARES_RANGE, Scaling, is_alone, newton::SMALLEST_PIVOT, power_of_two, times_phase};
 use crate::base::{
-    number::RealElement,
+    number::Scalar,
     parallel::{each, row_chunks},
     zeros::zeros,
 };
@@ -64,29 +65,31 @@ const MOST_LANES: usize = 8;
 /// Values of a task.
 const TASK: usize = 64;
 
-/// The vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the diagonal `a` and the superdiagonal `b`.
+/// The vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the diagonal `a` and the superdiagonal `b`, their entries times
+/// these `phases`.
 /// `None` if the values are not far enough apart for that, if they are too small to be squared, or if `cancelled` becomes true in time.
-pub(super) fn vectors<R: RealElement>(
+pub(super) fn vectors<T: Scalar>(
     a: &[f64],
     b: &[f64],
+    phases: &[Complex<f64>],
     known: Known<'_>,
     k: usize,
     cancelled: &(dyn Fn() -> bool + Sync),
-) -> Option<Mat<R>> {
+) -> Option<Mat<T>> {
     let problem = Problem::new(a, b, known, k)?;
     let n = a.len();
-    let mut v = zeros::<R>(k, n);
+    let mut v = zeros::<T>(k, n);
     let is_found = AtomicBool::new(true);
-    let find = |start: usize, mut to: MatMut<'_, R>| {
+    let find = |start: usize, mut to: MatMut<'_, T>| {
         let values = start..start + to.nrows();
         // Of the values from `first` on: the rows of their vectors, one after the other, and the factors that bring them to unit length.
         let mut store = |first: usize, z: &[f64], factors: &[f64]| {
             let (lanes, width) = (z.len() / n, factors.len());
             let mut to = to.rb_mut().subrows_mut(first, width);
-            for (i, z) in z.chunks_exact(lanes).enumerate() {
+            for ((i, z), &phase) in z.chunks_exact(lanes).enumerate().zip(phases) {
                 if let Some(to) = to.rb_mut().col_mut(i).try_as_col_major_mut() {
                     for ((to, z), factor) in to.as_slice_mut().iter_mut().zip(z).zip(factors) {
-                        *to = R::from_double(z * factor);
+                        *to = times_phase(T::Wide::from_real_impl(&(z * factor)), phase);
                     }
                 }
             }

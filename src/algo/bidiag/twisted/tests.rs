@@ -35,7 +35,7 @@ fn values(a: &[f64], b: &[f64]) -> Vec<f64> {
 }
 
 fn found(a: &[f64], b: &[f64], values: &[f64], k: usize, drift: f64) -> Option<Mat<f64>> {
-    Some(vectors::<f64>(a, b, Known { values, drift }, k, &|| false)?.transpose().to_owned())
+    Some(vectors::<f64>(a, b, &vec![Complex::ONE; a.len()], Known { values, drift }, k, &|| false)?.transpose().to_owned())
 }
 
 /// The largest entry of V^T V - I.
