@@ -1,13 +1,50 @@
 //! Matrices whose memory is touched first by all threads. The system gives a new page when it is touched, and takes longer for that than a thread takes to
-//! fill it: with one thread, 1.1 to 1.3 GB/s.
+//! fill it: with one thread, 1.1 to 1.3 GB/s. So large ones ask for huge pages, of which it has to give fewer.
 
 use bytemuck::Pod;
 use faer::Mat;
 
-use crate::base::{clock::HostSpan, number::Number, parallel::pieces};
+use crate::base::{
+    clock::HostSpan,
+    number::{Number, Scalar},
+    parallel::pieces,
+};
 
 /// Bytes below which a matrix is filled by one thread.
 const BY_ONE: usize = 1 << 20;
+
+/// Bytes of a huge page, where there are such.
+const HUGE: usize = 1 << 21;
+
+/// Bytes from which huge pages are asked for, which NumPy does from here, too.
+const HUGE_FROM: usize = 2 * HUGE;
+
+/// Asks the system for huge pages where a new allocation is large. It is advice: errors change nothing. Linux gives them on request where
+/// `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise`, and unasked where it is `always`.
+pub(crate) fn prefer_huge_pages<T>(start: *const T, len: usize) {
+    let bytes = len.saturating_mul(size_of::<T>());
+    if cfg!(target_os = "linux") && bytes >= HUGE_FROM {
+        // Whole huge pages: the others may hold other allocations.
+        let start = start.cast::<u8>();
+        let before = start.addr().wrapping_neg() % HUGE;
+        let whole = (bytes - before) / HUGE * HUGE;
+        advise(start.wrapping_add(before), whole);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise(start: *const u8, bytes: usize) {
+    // SAFETY: the pages are within an allocation of the caller, and the advice changes nothing that they hold.
+    unsafe { libc::madvise(start.cast_mut().cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_: *const u8, _: usize) {}
+
+/// The first columns of an identity matrix: m x n.
+pub(crate) fn identity<T: Scalar>(m: usize, n: usize) -> Mat<T> {
+    from_columns(m, n, &|j, column| column.iter_mut().skip(j).take(1).for_each(|x| *x = T::one_impl()))
+}
 
 /// The m x n matrix of zeros.
 pub(crate) fn zeros<T: Number>(m: usize, n: usize) -> Mat<T> {
@@ -25,6 +62,7 @@ pub(crate) fn from_columns<T: Number>(m: usize, n: usize, fill: &(dyn Fn(usize, 
     let _span = HostSpan::of("memory of a result");
     let mut a = Mat::<T>::with_capacity(m, n);
     let ld = a.col_stride().unsigned_abs();
+    prefer_huge_pages(a.as_ptr(), ld * n);
     let start = Start(a.as_ptr_mut());
     pieces(n, n.div_ceil(bytes / BY_ONE), &|columns| {
         for j in columns {
@@ -48,6 +86,7 @@ pub(crate) fn columns<T: Pod + Send + Sync>(a: &Mat<T>, f: impl Fn(T) -> T + Syn
     let (m, n) = a.shape();
     let len = m * n;
     let mut entries = Vec::<T>::with_capacity(len);
+    prefer_huge_pages(entries.as_ptr(), len);
     let start = Start(entries.as_mut_ptr());
     pieces(n, n.div_ceil((len * size_of::<T>() / BY_ONE).max(1)), &|columns| {
         for j in columns {

@@ -14,6 +14,7 @@ use crate::{
         pool::on_pool_for,
         stage::Stage,
         watch::Watch,
+        zeros::identity,
     },
     cost::{Cost, CostOf},
     cpu::recursive::CpuRecursive,
@@ -88,7 +89,7 @@ impl<S: Scalar, K: RecursiveKernels + Send> Unitary<S> for Blocks<K> {
     }
 
     fn columns(&self, cols: usize) -> Result<Mat<S>> {
-        Ok(back(block_on(self.q.apply(Op::NoTrans, Mat::<f32>::identity(self.order, cols).as_ref()))?.as_ref()))
+        Ok(back(block_on(self.q.apply(Op::NoTrans, identity::<f32>(self.order, cols).as_ref()))?.as_ref()))
     }
 
     fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
@@ -126,7 +127,7 @@ impl<T: Scalar> Begun<T> {
     {
         let copy = scaled(call.a, self.scale);
         let (r, q) = Recursive::factor(kernels, copy.as_ref(), call.options.products, Recursion::DEFAULT, &self.watch).await?;
-        Ok((unscaled(upper(back(r.as_ref()).as_ref()), self.scale)?, Blocks { q, order: call.a.nrows() }))
+        Ok((unscaled(upper(back(r.as_ref())), self.scale)?, Blocks { q, order: call.a.nrows() }))
     }
 
     fn factors(&self, call: &Call<'_, T, QrOptions>, r: Mat<T>, q: Box<dyn Unitary<T>>) -> Result<BoxedFactors<T>> {

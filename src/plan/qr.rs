@@ -36,6 +36,7 @@ use crate::{
         pool::{on_pool_for, on_threads},
         stage::Stage,
         watch::Watch,
+        zeros::identity,
     },
     cpu::{
         kernels::CpuKernels,
@@ -242,7 +243,7 @@ pub(crate) async fn tree<S: Scalar, K: Transfers<S>>(
     keep_factor(&kernels, &mut a, shape, tuning)?;
     triangular_factor(&kernels, &mut a, shape.0, shape.1, tuning)?;
     let r = kernels.download_rows(&a, shape.0.min(shape.1)).await?;
-    Ok((upper(r.as_ref()), Tree { kernels, a, shape, tuning: tuning.clone() }))
+    Ok((upper(r), Tree { kernels, a, shape, tuning: tuning.clone() }))
 }
 
 /// R alone on the CPU.
@@ -269,14 +270,14 @@ pub(crate) fn triangular<T: Scalar>(
         }
         if n <= tuning.cpu.direct_up_to {
             let (r, scale) = tsqr(a, watch)?;
-            return Ok((unscaled(upper(r.as_ref()), scale)?, Orthogonal::Householder));
+            return Ok((unscaled(upper(r), scale)?, Orthogonal::Householder));
         }
     }
     let kernels = CpuKernels::<T>::watched(tuning, watch.clone())?;
     let mut dense = kernels.upload(a, scale)?;
     triangular_factor(&kernels, &mut dense, m, n, tuning)?;
     let r = block_on(kernels.download_rows(&dense, m.min(n)))?;
-    Ok((unscaled(upper(r.as_ref()), scale)?, Orthogonal::Householder))
+    Ok((unscaled(upper(r), scale)?, Orthogonal::Householder))
 }
 
 /// The kernels of a call on a GPU, which keeps reflectors or not, and its watch.
@@ -329,7 +330,7 @@ async fn narrow_on_gpu<T: Scalar>(call: &Call<'_, T, QrOptions>, on: OnGpu, wait
             return Ok(report);
         }
     };
-    let r_on_host = upper::<T>(kernels.download_rows(&r, shape.1).await?.as_ref());
+    let r_on_host = upper::<T>(kernels.download_rows(&r, shape.1).await?);
     let q: Box<dyn Unitary<T>> = match GpuKernels::running(T::KIND, &on.context, &on.tuning, Manner::default()) {
         Ok(later) => Box::new(OnDevice::new(Box::new(ThinFactors::new((q, r), later, &on)))),
         // Where nothing may block (a browser), the host needs Q now.
@@ -363,7 +364,7 @@ async fn on_gpu_in<T: Scalar>(
         Ok(later) => Box::new(Tree { kernels: later, a, shape, tuning }),
         // Where nothing may block (a browser), the host needs all of Q now.
         Err(_) => {
-            let identity = Mat::<T>::identity(shape.0, shape.0.min(shape.1));
+            let identity = identity::<T>(shape.0, shape.0.min(shape.1));
             let mut q = kernels.upload(identity.as_ref(), Re::<T>::from_double(1.0))?;
             form_factor(&kernels, &a, shape, &tuning, &mut q)?;
             Box::new(Explicit::new(kernels.download_awaited(&q).await?))
@@ -390,7 +391,7 @@ async fn r_on_gpu<T: Scalar>(call: &Call<'_, T, QrOptions>, on: OnGpu, waits: Wa
                 let r: Mat<T> = kernels.download_rows(&r, n).await?;
                 watch.end();
                 let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
-                let r = unscaled(upper(r.as_ref()), scale)?;
+                let r = unscaled(upper(r), scale)?;
                 return Ok(report_of_cholesky((m, n), on, (&kernels, ran), seconds, r));
             }
             Attempt::Declined(a, ran) => (uploaded, tried) = (a, Some(ran)),
@@ -402,7 +403,7 @@ async fn r_on_gpu<T: Scalar>(call: &Call<'_, T, QrOptions>, on: OnGpu, waits: Wa
     let r: Mat<T> = kernels.download_rows(&dense, m.min(n)).await?;
     watch.end();
     let seconds = StageSeconds { scale: seconds, qr: clock.restart(), ..StageSeconds::default() };
-    let mut report = report_of_gpu((m, n), on, &kernels, seconds, unscaled(upper(r.as_ref()), scale)?);
+    let mut report = report_of_gpu((m, n), on, &kernels, seconds, unscaled(upper(r), scale)?);
     tried.into_iter().for_each(|ran| ran.add_to(&mut report));
     Ok(report)
 }

@@ -9,7 +9,10 @@ mod explicit;
 
 pub(crate) use explicit::Explicit;
 
-use std::sync::OnceLock;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use faer::{
     Conj, Mat, MatMut, MatRef, Par,
@@ -24,6 +27,7 @@ use faer::{
         qr::col_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size},
         triangular_solve::solve_upper_triangular_in_place,
     },
+    prelude::ReborrowMut,
 };
 use num_traits::Float;
 
@@ -36,10 +40,10 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError, room_for},
         number::{Number, Re, RealElement, Scalar},
-        parallel::computed,
+        parallel::{col_chunks, computed, each},
         pool::{all_threads, on_pool_for_product},
         scale::scale_for,
-        zeros::from_columns,
+        zeros::identity,
     },
     cpu::tall::reconstruct::{Reflectors, reconstruct},
     tile::{
@@ -47,6 +51,9 @@ use crate::{
         tuning::Tuning,
     },
 };
+
+/// Entries of columns that one thread goes through.
+const ALONE: usize = 1 << 15;
 
 /// A unitary m x m matrix that is kept in some form.
 pub(crate) trait Unitary<S>: Send + Sync {
@@ -106,7 +113,7 @@ where
     }
 
     fn columns(&self, cols: usize) -> Result<Mat<S>> {
-        let identity = Mat::<S>::identity(self.shape.0, cols);
+        let identity = identity::<S>(self.shape.0, cols);
         let mut c = self.kernels.upload(identity.as_ref(), Re::<S>::from_double(1.0))?;
         drop(identity);
         form_factor(&self.kernels, &self.a, self.shape, &self.tuning, &mut c)?;
@@ -135,7 +142,7 @@ impl<S: Scalar> Unitary<S> for Identity {
     }
 
     fn columns(&self, cols: usize) -> Result<Mat<S>> {
-        Ok(Mat::identity(self.order, cols))
+        Ok(identity(self.order, cols))
     }
 
     fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {
@@ -238,7 +245,7 @@ impl<S: Scalar> QrFactors<S> {
         let mut memory = MemBuffer::new(qr_in_place_scratch::<usize, S>(m, n, block, par, Default::default()));
         let memory = MemStack::new(&mut memory);
         qr_in_place(r.as_mut(), factors.as_mut(), &mut order, &mut back, par, memory, Default::default());
-        self.r = unscaled(upper(r.as_ref().subrows(0, k)), scale)?;
+        self.r = unscaled(upper(r.as_ref().subrows(0, k).to_owned()), scale)?;
         r.truncate(m, k);
         self.inner = Some(Inner { reflectors: r, factors });
         self.order = Some(order);
@@ -323,7 +330,7 @@ impl<S: Scalar> Factors<S> for QrFactors<S> {
         room_for::<S>("Q", m, cols, 2)?;
         self.in_pool((m, cols), || {
             if self.order.is_some() {
-                return self.apply_left(Op::NoTrans, Mat::<S>::identity(m, cols).as_ref());
+                return self.apply_left(Op::NoTrans, identity::<S>(m, cols).as_ref());
             }
             let mut q = self.q.columns(cols)?;
             self.turn(false, q.as_mut().transpose_mut());
@@ -430,11 +437,16 @@ pub(crate) fn epsilon<S: Number>() -> f64 {
 /// R of the matrix from that of `scale` times it. [`SvdError::Overflow`] if an entry exceeds its type.
 pub(crate) fn unscaled<S: Scalar>(mut r: Mat<S>, scale: Re<S>) -> Result<Mat<S>> {
     let inverse = Re::<S>::from_double(1.0 / scale.to_double());
-    if inverse.to_double() != 1.0 {
-        r.as_mut().col_iter_mut().for_each(|column| column.iter_mut().for_each(|x| *x = x.times(inverse)));
-    }
-    check_r(r.as_ref())?;
-    Ok(r)
+    let is_finite = AtomicBool::new(true);
+    by_columns(&mut r, |_, column| {
+        if inverse.to_double() != 1.0 {
+            column.iter_mut().for_each(|x| *x = x.times(inverse));
+        }
+        if S::largest(column).is_none() {
+            is_finite.store(false, Ordering::Relaxed);
+        }
+    });
+    if is_finite.into_inner() { Ok(r) } else { Err(SvdError::overflow(S::KIND, "entries of R")) }
 }
 
 /// [`SvdError::Overflow`] if an entry of R is not finite.
@@ -443,8 +455,20 @@ fn check_r<S: Scalar>(r: MatRef<'_, S>) -> Result<()> {
 }
 
 /// The upper triangle, with zeros below.
-pub(crate) fn upper<S: Scalar>(r: MatRef<'_, S>) -> Mat<S> {
-    from_columns(r.nrows(), r.ncols(), &|j, column| {
-        column.iter_mut().zip(r.col(j).iter()).take(j + 1).for_each(|(to, from)| *to = *from);
-    })
+pub(crate) fn upper<S: Scalar>(mut r: Mat<S>) -> Mat<S> {
+    by_columns(&mut r, |j, column| column.iter_mut().skip(j + 1).for_each(|x| *x = S::zero_impl()));
+    r
+}
+
+/// Calls `f` with the index of each column and the column, in parallel if they are large.
+fn by_columns<S: Scalar>(of: &mut Mat<S>, f: impl Fn(usize, &mut [S]) + Send + Sync) {
+    let at_once = ALONE.div_ceil(of.nrows().max(1));
+    let several = |(chunk, mut columns): (usize, MatMut<'_, S>)| {
+        for j in 0..columns.ncols() {
+            if let Some(column) = columns.rb_mut().col_mut(j).try_as_col_major_mut() {
+                f(chunk * at_once + j, column.as_slice_mut());
+            }
+        }
+    };
+    if of.ncols() <= at_once { several((0, of.as_mut())) } else { each(col_chunks(of.as_mut(), at_once).enumerate(), several) }
 }

@@ -456,10 +456,10 @@ fn triangle_of<W: Scalar>(rows: MatRef<'_, W>, run: &RunOptions) -> Result<Mat<W
         let there = RunOptions { backend: Backend::Gpu, ..here.clone() };
         let r = qr_r::<W>(rows, &there.into(), false);
         if let Ok(report) = crate::plan::backend::or_fall_back(run, false, r)? {
-            return Ok(upper(report.values.as_ref()));
+            return Ok(upper(report.values));
         }
     }
-    Ok(upper(qr_r::<W>(rows, &here.into(), false)?.values.as_ref()))
+    Ok(upper(qr_r::<W>(rows, &here.into(), false)?.values))
 }
 
 /// The decomposition of a triangle, in the order of its columns' lengths, so that the digits of short columns are kept.

@@ -14,7 +14,7 @@ use crate::{
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
         watch::Watch,
-        zeros::zeros,
+        zeros::{identity, zeros},
     },
     cpu::{
         simd::convert::{from_entries, to_wide},
@@ -112,7 +112,7 @@ fn finished<T: Scalar>(mut report: SvdReport<Factors<T>>, (m, n): (usize, usize)
     let factors = &mut report.values;
     if m == 0 || n == 0 {
         let side = |rows| match options.vectors {
-            Vectors::Full => Mat::identity(rows, rows),
+            Vectors::Full => identity(rows, rows),
             _ => Mat::zeros(rows, 0),
         };
         (factors.u, factors.v) = (side(m), side(n));

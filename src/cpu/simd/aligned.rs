@@ -3,7 +3,10 @@
 
 use std::ops::{Deref, DerefMut, Range};
 
-use crate::base::error::{Result, SvdError};
+use crate::base::{
+    error::{Result, SvdError},
+    zeros::prefer_huge_pages,
+};
 
 /// Bytes of a cache line, a multiple of every register's size.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -71,6 +74,7 @@ pub(crate) fn zeros<T: bytemuck::Zeroable>(what: &'static str, len: usize) -> Re
         zeros.resize_with(places, T::zeroed);
         zeros
     } else if let Ok(zeros) = bytemuck::try_zeroed_vec(places) {
+        prefer_huge_pages(zeros.as_ptr(), zeros.len());
         zeros
     } else {
         return Err(no_room());

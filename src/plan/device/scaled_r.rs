@@ -194,7 +194,7 @@ impl<T: Scalar> ScaledR<T> {
     pub fn on_host(&self, of: &dyn Triangle) -> Result<Mat<T>> {
         let (m, n) = of.shape();
         let r: Mat<T> = block_on(of.kernels().download_rows(of.r(), m.min(n)))?;
-        Ok(upper(r.as_ref()))
+        Ok(upper(r))
     }
 
     /// op(R)^-1 C in place of C, with the scaled R.

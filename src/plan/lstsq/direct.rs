@@ -1,5 +1,7 @@
 //! Least squares from a triangle: by back substitution, or by its singular value decomposition.
 
+use std::any::Any;
+
 use faer::{
     Mat, MatRef,
     linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place},
@@ -52,8 +54,13 @@ fn with_zeros<T: Scalar>(b: MatRef<'_, T>, scale: Re<T>, rows: usize) -> Mat<T> 
     Mat::from_fn(rows, b.ncols(), entry)
 }
 
-/// The matrix in double precision.
-fn wide_of<S: Scalar>(a: MatRef<'_, S>) -> Mat<S::Wide> {
+/// The matrix in double precision: itself, if it is.
+fn wide_of<S: Scalar>(a: Mat<S>) -> Mat<S::Wide> {
+    let mut held = Some(a);
+    if let Some(wide) = (&mut held as &mut dyn Any).downcast_mut::<Option<Mat<S::Wide>>>().and_then(Option::take) {
+        return wide;
+    }
+    let a = held.unwrap_or_else(Mat::new);
     from_columns(a.nrows(), a.ncols(), &|j, column| {
         column.iter_mut().zip(a.col(j).iter()).for_each(|(to, from)| *to = from.to_wide());
     })
@@ -81,8 +88,10 @@ impl<T: Scalar> Begun<'_, T> {
             (m + n, kernels.upload_beside((a.as_ref(), one), (b.as_ref(), one))?)
         };
         triangular_factor(kernels, &mut dense, rows, n, tuning)?;
-        let both = kernels.download_rows(&dense, n).await?;
-        Ok(Reduced { r: upper(both.subcols(0, n)), c: both.subcols(n, p).to_owned(), q: None })
+        let mut both = kernels.download_rows(&dense, n).await?;
+        let c = both.subcols(n, p).to_owned();
+        both.truncate(n, n);
+        Ok(Reduced { r: upper(both), c, q: None })
     }
 
     /// The triangle of a wide matrix, from the factors of its transpose, which with a ridge are those of the scaled [`with_ridge`].
@@ -115,7 +124,7 @@ impl<T: Scalar> Begun<'_, T> {
             };
             let MinimumNorm { x, rank, values, v } = MinimumNorm::new(factors.values, c.as_ref(), self.tolerance());
             c = x;
-            of_r = Some((wide_of(v.as_ref()), values.iter().map(|s| s.to_double()).collect::<Vec<f64>>()));
+            of_r = Some((wide_of(v), values.iter().map(|s| s.to_double()).collect::<Vec<f64>>()));
             (rank, Some(self.unscaled_values(values)?))
         };
         let x = match q {
@@ -126,9 +135,9 @@ impl<T: Scalar> Begun<'_, T> {
                 conjugate(q.combine(conjugate(c.as_ref()).as_ref())?.subrows(0, self.system.a.ncols()))
             }
         };
-        let x = wide_of(x.as_ref());
+        let x = wide_of(x);
         let (norm, ridge) = (r.norm_l2().to_double(), self.system.ridge);
-        let r = wide_of(r.as_ref());
+        let r = wide_of(r);
         let inverse = match &of_r {
             _ if wide => Inverse::Unknown,
             None => Inverse::Triangle(r.as_ref()),

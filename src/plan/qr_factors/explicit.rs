@@ -12,7 +12,7 @@ use crate::{
         number::Scalar,
         parallel::computed,
         pool::all_threads,
-        zeros::zeros,
+        zeros::{identity, zeros},
     },
     cpu::{
         tall::reconstruct::{Reflectors, reconstruct},
@@ -75,7 +75,7 @@ impl<S: Scalar> Unitary<S> for Explicit<S> {
         if cols == self.x.ncols() {
             return Ok(self.all());
         }
-        self.apply(Op::NoTrans, Mat::<S>::identity(self.x.nrows(), cols).as_ref())
+        self.apply(Op::NoTrans, identity::<S>(self.x.nrows(), cols).as_ref())
     }
 
     fn project(&self, c: MatRef<'_, S>, k: usize) -> Result<Mat<S>> {

@@ -86,7 +86,7 @@ impl<T: Scalar> State<T> {
         }
         let single = Mat::from_fn(rows.rows.nrows(), rows.rows.ncols(), |i, j| T::from_wide(rows.rows[(i, j)]));
         let run = RunOptions { backend: Backend::Gpu, ..self.run.of_part() };
-        let r = qr_r::<T>(single.as_ref(), &run.into(), false).map(|report| upper(report.values.as_ref()));
+        let r = qr_r::<T>(single.as_ref(), &run.into(), false).map(|report| upper(report.values));
         let r = or_fall_back(&self.run, false, r)?.ok();
         Ok(r.map(|r| Mat::from_fn(r.nrows(), r.ncols(), |i, j| r[(i, j)].to_wide())))
     }
