@@ -135,5 +135,32 @@ mod tests {
             assert!((0..n).all(|j| (0..m).all(|i| found[j * m + i] == entry(i, j).conj())), "{m} x {n}");
         }
         assert!(zeros::<Complex<f64>>(700, 300) == Mat::from_fn(700, 300, |_, _| Complex::ZERO));
+        assert_eq!(identity::<f32>(3, 5), Mat::<f32>::identity(3, 5));
+        assert_eq!(identity::<f64>(1000, 700), Mat::<f64>::identity(1000, 700));
+    }
+
+    /// Where Linux has huge pages, the mapping with the middle of a large matrix is marked as one that may have them (proc(5), `VmFlags`).
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn large_matrices_may_have_huge_pages() {
+        let is_marked = |at: usize| {
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+            let mut is_here = false;
+            for line in maps.lines() {
+                let number = |digits: &str| usize::from_str_radix(digits, 16).ok();
+                if let Some((Some(start), Some(end))) =
+                    line.split(' ').next().and_then(|ends| ends.split_once('-')).map(|(start, end)| (number(start), number(end)))
+                {
+                    is_here = (start..end).contains(&at);
+                }
+                if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_here) {
+                    return Some(flags.split_whitespace().any(|flag| flag == "hg"));
+                }
+            }
+            None
+        };
+        let a = zeros::<f64>(3000, 3000);
+        let expected = std::fs::exists("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|is_there| is_there);
+        assert_eq!(is_marked(a.col_as_slice(1500).as_ptr().addr()).unwrap_or(expected), expected);
     }
 }

@@ -12,7 +12,7 @@ use pollster::block_on;
 #[cfg(feature = "gpu")]
 use crate::{
     algo::reflectors::form_factor,
-    base::element_kind::ElementKind,
+    base::{element_kind::ElementKind, zeros::identity},
     gpu::{
         device::{context::Waits, stream::Manner},
         kernels::GpuKernels,
@@ -36,7 +36,6 @@ use crate::{
         pool::{on_pool_for, on_threads},
         stage::Stage,
         watch::Watch,
-        zeros::identity,
     },
     cpu::{
         kernels::CpuKernels,
