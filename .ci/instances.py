@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 # 5% above what is reached. Whoever needs more says what for; whoever needs less lowers it.
-LIMIT = 83_700
+LIMIT = 83_800
 
 with tempfile.TemporaryDirectory() as directory:
     # Only this crate is compiled with unstable flags, so that its dependencies are those of other debug builds.

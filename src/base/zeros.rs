@@ -43,7 +43,11 @@ fn advise(_: *const u8, _: usize) {}
 
 /// The first columns of an identity matrix: m x n.
 pub(crate) fn identity<T: Scalar>(m: usize, n: usize) -> Mat<T> {
-    from_columns(m, n, &|j, column| column.iter_mut().skip(j).take(1).for_each(|x| *x = T::one_impl()))
+    from_columns(m, n, &|j, column| {
+        if let Some(x) = column.get_mut(j) {
+            *x = T::one_impl();
+        }
+    })
 }
 
 /// The m x n matrix of zeros.
@@ -78,6 +82,19 @@ pub(crate) fn from_columns<T: Number>(m: usize, n: usize, fill: &(dyn Fn(usize, 
     // SAFETY: the dimensions are within the capacity, and every entry has been written.
     unsafe { a.set_dims(m, n) };
     a
+}
+
+/// Calls `f` with the index of each column and the column.
+pub(crate) fn each_column<T: Number>(a: &mut Mat<T>, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    let ((m, n), ld) = (a.shape(), a.col_stride().unsigned_abs());
+    let bytes = m.saturating_mul(n).saturating_mul(size_of::<T>());
+    let start = Start(a.as_ptr_mut());
+    pieces(n, n.div_ceil((bytes / BY_ONE).max(1)), &|columns| {
+        for j in columns {
+            // SAFETY: column j < n is there, with m rows; no two pieces have a column in common, and `a` is borrowed for as long as they take.
+            f(j, unsafe { std::slice::from_raw_parts_mut(start.at(j * ld), m) });
+        }
+    });
 }
 
 /// Entries converted by `f`, column after column, without padding.
@@ -128,6 +145,9 @@ mod tests {
             let a = from_columns::<f32>(m, n, &|j, column| column.iter_mut().skip(1).for_each(|x| *x = j as f32));
             let expected = |i: usize, j: usize| if i == 0 { 0.0 } else { j as f32 };
             assert!((0..n).all(|j| (0..m).all(|i| a[(i, j)] == expected(i, j))), "{m} x {n}");
+            let mut a = a;
+            each_column(&mut a, &|j, column| column.iter_mut().for_each(|x| *x += j as f32));
+            assert!((0..n).all(|j| (0..m).all(|i| a[(i, j)] == expected(i, j) + j as f32)), "{m} x {n}");
             let entry = |i: usize, j: usize| Complex::new(i as f32, j as f32);
             let b = Mat::from_fn(m, n, entry);
             let found = columns(&b, |x| x.conj());

@@ -27,7 +27,6 @@ use faer::{
         qr::col_pivoting::factor::{qr_in_place, qr_in_place_scratch, recommended_block_size},
         triangular_solve::solve_upper_triangular_in_place,
     },
-    prelude::ReborrowMut,
 };
 use num_traits::Float;
 
@@ -40,10 +39,10 @@ use crate::{
         blas::{Op, Side},
         error::{Result, SvdError, room_for},
         number::{Number, Re, RealElement, Scalar},
-        parallel::{col_chunks, computed, each},
+        parallel::computed,
         pool::{all_threads, on_pool_for_product},
         scale::scale_for,
-        zeros::identity,
+        zeros::{each_column, identity},
     },
     cpu::tall::reconstruct::{Reflectors, reconstruct},
     tile::{
@@ -51,9 +50,6 @@ use crate::{
         tuning::Tuning,
     },
 };
-
-/// Entries of columns that one thread goes through.
-const ALONE: usize = 1 << 15;
 
 /// A unitary m x m matrix that is kept in some form.
 pub(crate) trait Unitary<S>: Send + Sync {
@@ -438,7 +434,7 @@ pub(crate) fn epsilon<S: Number>() -> f64 {
 pub(crate) fn unscaled<S: Scalar>(mut r: Mat<S>, scale: Re<S>) -> Result<Mat<S>> {
     let inverse = Re::<S>::from_double(1.0 / scale.to_double());
     let is_finite = AtomicBool::new(true);
-    by_columns(&mut r, |_, column| {
+    each_column(&mut r, &|_, column| {
         if inverse.to_double() != 1.0 {
             column.iter_mut().for_each(|x| *x = x.times(inverse));
         }
@@ -456,19 +452,10 @@ fn check_r<S: Scalar>(r: MatRef<'_, S>) -> Result<()> {
 
 /// The upper triangle, with zeros below.
 pub(crate) fn upper<S: Scalar>(mut r: Mat<S>) -> Mat<S> {
-    by_columns(&mut r, |j, column| column.iter_mut().skip(j + 1).for_each(|x| *x = S::zero_impl()));
-    r
-}
-
-/// Calls `f` with the index of each column and the column, in parallel if they are large.
-fn by_columns<S: Scalar>(of: &mut Mat<S>, f: impl Fn(usize, &mut [S]) + Send + Sync) {
-    let at_once = ALONE.div_ceil(of.nrows().max(1));
-    let several = |(chunk, mut columns): (usize, MatMut<'_, S>)| {
-        for j in 0..columns.ncols() {
-            if let Some(column) = columns.rb_mut().col_mut(j).try_as_col_major_mut() {
-                f(chunk * at_once + j, column.as_slice_mut());
-            }
+    each_column(&mut r, &|j, column| {
+        if let Some(below) = column.get_mut(j + 1..) {
+            below.fill(S::zero_impl());
         }
-    };
-    if of.ncols() <= at_once { several((0, of.as_mut())) } else { each(col_chunks(of.as_mut(), at_once).enumerate(), several) }
+    });
+    r
 }

@@ -164,12 +164,7 @@ pub(crate) fn right_vectors<T: Scalar>(
                     }
                 }
             };
-            let tasks = col_chunks(turned.as_mut(), COPIED).enumerate();
-            if n <= COPIED {
-                tasks.for_each(task)
-            } else {
-                each(tasks, task)
-            }
+            each(col_chunks(turned.as_mut(), COPIED).enumerate(), task);
             Ok(turned)
         }
     }

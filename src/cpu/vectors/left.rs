@@ -133,17 +133,14 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
     let of_rows = |start: usize| {
         let w = w.subrows(start, ROWS_OF_SUM.min(m - start));
         let mut part = zeros::<T>(k, k);
+        // Handing narrow ones to the pool takes too long.
+        let at_once = if k <= COLUMNS { k.max(1) } else { ROWS_OF_GRAM };
         let multiply = |(block, part): (usize, MatMut<'_, T>)| {
-            let (first, rows) = (block * ROWS_OF_GRAM, part.nrows());
+            let (first, rows) = (block * at_once, part.nrows());
             let (part, others) = (part.subcols_mut(first, k - first), w.subcols(first, k - first));
             matmul(part, Accum::Replace, w.subcols(first, rows).adjoint(), others, T::one_impl(), Par::Seq);
         };
-        let blocks = row_chunks(part.as_mut(), ROWS_OF_GRAM).enumerate();
-        if k <= COLUMNS {
-            blocks.for_each(multiply)
-        } else {
-            each(blocks, multiply)
-        }
+        each(row_chunks(part.as_mut(), at_once).enumerate(), multiply);
         part
     };
     if m <= ROWS_OF_SUM {
