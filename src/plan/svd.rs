@@ -14,7 +14,7 @@ use crate::{
         scale::power_of_two_scale,
         view::{Turned, trimmed, upright},
         watch::Watch,
-        zeros::{identity, zeros},
+        zeros::{each_column, identity, zeros},
     },
     cpu::{
         simd::convert::{from_entries, to_wide},
@@ -290,14 +290,16 @@ pub(crate) fn beside<T: Scalar>(first: &Mat<T>, others: &Mat<T>) -> Mat<T> {
 
 /// The vectors of the caller's matrix: rows in its order, and conjugates if they are those of its transpose.
 fn turned_back<T: Scalar>(mut x: Mat<T>, reversed: bool, transposed: bool) -> Mat<T> {
-    for j in 0..x.ncols() {
-        let column = x.col_as_slice_mut(j);
-        if transposed && T::IS_COMPLEX {
-            column.iter_mut().for_each(|x| *x = T::conj_impl(x));
-        }
-        if reversed {
-            column.reverse();
-        }
+    let conjugate = transposed && T::IS_COMPLEX;
+    if conjugate || reversed {
+        each_column(&mut x, &|_, column| {
+            if conjugate {
+                column.iter_mut().for_each(|x| *x = T::conj_impl(x));
+            }
+            if reversed {
+                column.reverse();
+            }
+        });
     }
     x
 }

@@ -38,7 +38,7 @@ use crate::{
         number::{Number, Re, RealElement, Scalar},
         parallel::{col_chunks, each, map, row_chunks},
         watch::Watch,
-        zeros::zeros,
+        zeros::{each_column, zeros},
     },
     cpu::simd::convert::{from_entries, scaled_into},
     tile::band::Band,
@@ -147,10 +147,15 @@ fn upper_gram<T: Scalar>(w: MatRef<'_, T>) -> Mat<T> {
         return of_rows(0);
     }
     // As many parts at a time as keep the threads busy, so that they take little memory.
-    let mut sum = Mat::zeros(k, k);
+    let mut sum = zeros::<T>(k, k);
     for first in (0..m).step_by(PARTS * ROWS_OF_SUM) {
         let parts = (m - first).div_ceil(ROWS_OF_SUM).min(PARTS);
-        map(parts, |k| of_rows(first + k * ROWS_OF_SUM)).into_iter().for_each(|part| sum += part);
+        let parts = map(parts, |k| of_rows(first + k * ROWS_OF_SUM));
+        each_column(&mut sum, &|j, column| {
+            for part in &parts {
+                column.iter_mut().zip(part.col_as_slice(j)).for_each(|(sum, x)| *sum += *x);
+            }
+        });
     }
     sum
 }

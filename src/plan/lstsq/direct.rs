@@ -90,6 +90,10 @@ impl<T: Scalar> Begun<'_, T> {
         triangular_factor(kernels, &mut dense, rows, n, tuning)?;
         let mut both = kernels.download_rows(&dense, n).await?;
         let c = both.subcols(n, p).to_owned();
+        if p > n {
+            // Not to hold on to the memory of so many right-hand sides.
+            both = both.subcols(0, n).to_owned();
+        }
         both.truncate(n, n);
         Ok(Reduced { r: upper(both), c, q: None })
     }

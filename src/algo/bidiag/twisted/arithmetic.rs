@@ -4,7 +4,7 @@
 //! (Dekker, Numer. Math. 18, 1971; Hida, Li & Bailey, 15th IEEE Symposium on Computer Arithmetic, 2001). Errors of products are found by fused
 //! multiply-adds. The sum is the shorter one, whose error is relative to the terms.
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
 /// Numbers with which a register's lanes are factorised.
 pub(super) trait Arithmetic<S: Simd>: Copy {
@@ -151,15 +151,26 @@ impl<S: Simd> Arithmetic<S> for DoubleDouble<S> {
     }
 }
 
-/// Whether the machine fuses multiply-adds where these registers are; elsewhere a library would have to.
-pub(super) fn is_fused<S: Simd>() -> bool {
-    S::F64_LANES > 1 && !cfg!(target_arch = "wasm32")
+/// Whether the machine fuses multiply-adds, without which double-double arithmetic would take a library's.
+pub(super) fn is_fused() -> bool {
+    struct Fused;
+
+    impl WithSimd for Fused {
+        type Output = bool;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> bool {
+            S::F64_LANES > 1 && !cfg!(target_family = "wasm")
+        }
+    }
+
+    pulp::Arch::new().dispatch(Fused)
 }
 
-/// `a b`, exactly: the product in double precision and what it lacks.
-pub(super) fn product(a: f64, b: f64) -> [f64; 2] {
+/// `a b`: the product in double precision, and what it lacks if that is wanted.
+pub(super) fn product(a: f64, b: f64, has_tail: bool) -> [f64; 2] {
     let head = a * b;
-    [head, a.mul_add(b, -head)]
+    [head, if has_tail { a.mul_add(b, -head) } else { 0.0 }]
 }
 
 /// `x + y`, rounded to a double-double number.

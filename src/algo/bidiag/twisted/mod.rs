@@ -94,7 +94,7 @@ pub(super) fn vectors<T: Scalar>(
                 }
             }
         };
-        if cancelled() || !problem.find(values, &mut store) {
+        if !is_found.load(Ordering::Relaxed) || cancelled() || !problem.find(values, &mut store) {
             is_found.store(false, Ordering::Relaxed);
         }
     };
@@ -118,17 +118,21 @@ struct Problem {
 }
 
 impl Problem {
-    /// `None` if two of the values are too near to each other for the drift, or out of the range of squares, or if there are fewer than `k`.
+    /// `None` if two of the values are too near to each other for the drift, or out of the range of squares, if there are fewer than `k`, or if the machine
+    /// lacks what the drift takes.
     fn new(a: &[f64], b: &[f64], Known { values, drift }: Known<'_>, k: usize) -> Option<Self> {
         let scaling = Scaling::of(a, b);
         let mut values: Vec<f64> = values.iter().take(k + 1).map(|&x| scaling.apply(x)).collect();
         let least = ROUNDINGS * f64::EPSILON / drift;
         let is_exact = least > DIGITS;
+        if is_exact && !is_fused() {
+            return None;
+        }
         let gaps = gaps(&values, k, if is_exact { APART_IN_DOUBLE } else { APART.max(least) })?;
         values.truncate(k);
         let row = |i: usize| {
             let (a, b) = (scaling.apply(a[i]), b.get(i).map_or(0.0, |&b| scaling.apply(b)));
-            Row { q: product(a, a), e: product(b, b), ab: product(-a, b) }
+            Row { q: product(a, a, is_exact), e: product(b, b, is_exact), ab: product(-a, b, is_exact) }
         };
         Some(Problem { rows: (0..a.len()).map(row).collect(), values, gaps, drift, is_exact })
     }
@@ -200,7 +204,7 @@ impl WithSimd for Find<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> bool {
         match self.is_exact {
-            true => is_fused::<S>() && self.with::<S, DoubleDouble<S>>(simd),
+            true => self.with::<S, DoubleDouble<S>>(simd),
             false => self.with::<S, Double<S>>(simd),
         }
     }
@@ -216,7 +220,7 @@ impl Find<'_> {
         let mut first = 0;
         while first < values.len() {
             let width = lanes.min(values.len() - first);
-            let mut group = Group::new(&values[first..first + width], &gaps[first..first + width]);
+            let mut group = Group::new(&values[first..first + width], &gaps[first..first + width], N::HAS_TAIL);
             loop {
                 let (above, parts) =
                     (S::as_mut_simd_f64s(&mut z).0, [S::as_mut_simd_f64s(&mut below).0, S::as_mut_simd_f64s(&mut tails).0]);
@@ -257,12 +261,12 @@ enum Verdict {
 }
 
 impl Group {
-    fn new(values: &[f64], gaps: &[f64]) -> Group {
+    fn new(values: &[f64], gaps: &[f64], has_tail: bool) -> Group {
         // Idle lanes do what the first does.
-        let mut x = [product(values[0], values[0]); REGISTERS * MOST_LANES];
+        let mut x = [product(values[0], values[0], has_tail); REGISTERS * MOST_LANES];
         let (mut start, mut apart) = ([0.0; REGISTERS * MOST_LANES], [0.0; REGISTERS * MOST_LANES]);
         for (l, (&value, gap)) in values.iter().zip(gaps).enumerate() {
-            x[l] = product(value, value);
+            x[l] = product(value, value, has_tail);
             (start[l], apart[l]) = (x[l][0], x[l][0] * gap);
         }
         Group { width: values.len(), x, start, apart, corrections: 0 }
@@ -352,12 +356,17 @@ fn twist<S: Simd, N: Arithmetic<S>>(
     (place, numbers(simd, &gamma))
 }
 
-/// The inverse of a pivot, which is the sum of these. It is not too small.
+/// The inverse of a pivot, which is the sum of these. It is not too small: the product of two later ones has all digits that it should have. In
+/// double-double arithmetic that takes more than a pivot that is a normal number, and `a` is as good if it differs by its rounding error.
 #[inline(always)]
 fn inverse_sum<S: Simd, N: Arithmetic<S>>(simd: S, a: N, b: N) -> N {
     let d = a.plus(simd, b);
-    let is_small = simd.less_than_f64s(simd.abs_f64s(d.head()), simd.splat_f64s(SMALLEST_PIVOT));
-    let head = simd.select_f64s(is_small, simd.splat_f64s(-SMALLEST_PIVOT), d.head());
+    let mut least = simd.splat_f64s(SMALLEST_PIVOT);
+    if N::HAS_TAIL {
+        least = simd.max_f64s(least, simd.mul_f64s(simd.abs_f64s(a.head()), simd.splat_f64s(N::EPSILON)));
+    }
+    let is_small = simd.less_than_f64s(simd.abs_f64s(d.head()), least);
+    let head = simd.select_f64s(is_small, simd.neg_f64s(least), d.head());
     N::new(head, simd.select_f64s(is_small, simd.splat_f64s(0.0), d.tail(simd))).inverse(simd)
 }
 

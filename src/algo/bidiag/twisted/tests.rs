@@ -43,23 +43,12 @@ fn products(v: &Mat<f64>) -> f64 {
     (v.transpose() * v - Mat::<f64>::identity(v.ncols(), v.ncols())).norm_max()
 }
 
-/// Asks whether the machine fuses multiply-adds, without which there is no double-double arithmetic.
-struct Fused;
-
-impl WithSimd for Fused {
-    type Output = bool;
-
-    fn with_simd<S: Simd>(self, _: S) -> bool {
-        is_fused::<S>()
-    }
-}
-
 /// A drift that double precision does not reach.
 const LEAST_DRIFT: f64 = f64::EPSILON / 16.0;
 
 /// The drifts of all kinds of vectors that this machine finds.
 fn drifts() -> &'static [f64] {
-    if pulp::Arch::new().dispatch(Fused) { &[1e-9, 1e-4, LEAST_DRIFT] } else { &[1e-9, 1e-4] }
+    if is_fused() { &[1e-9, 1e-4, LEAST_DRIFT] } else { &[1e-9, 1e-4] }
 }
 
 /// B v has the length of the value, and two vectors are orthogonal up to the drift: at the values as they are, and at values that were rounded to
@@ -121,8 +110,34 @@ fn each_vector_is_on_its_own() {
     let (n, (a, b)) = (300, matrix(APART[2], 300));
     let values = values(&a, &b);
     assert!(n * n >= PARALLEL && is_alone(n), "one task here, several in the pool");
-    let shared = on_pool(|| found(&a, &b, &values, n, 1e-9).unwrap());
-    assert_eq!(found(&a, &b, &values, n, 1e-9).unwrap(), shared);
+    for &drift in drifts() {
+        let shared = on_pool(|| found(&a, &b, &values, n, drift).unwrap());
+        assert_eq!(found(&a, &b, &values, n, drift).unwrap(), shared);
+    }
+}
+
+/// In double-double arithmetic vectors of an order that has no other step are orthogonal but for the roundings of their entries.
+#[test]
+fn a_thousand_vectors() {
+    for kind in if is_fused() { &APART[..4] } else { &[] } {
+        let (n, (a, b)) = (1000, matrix(*kind, 1000));
+        let v = found(&a, &b, &values(&a, &b), n, LEAST_DRIFT).unwrap_or_else(|| panic!("{}: not found", kind.0));
+        let off = products(&v);
+        assert!(off <= 2.0 * (n as f64).sqrt() * f64::EPSILON, "{}: off by {off:e}", kind.0);
+    }
+}
+
+/// Entry i is multiplied by phase i, and rounded once more.
+#[test]
+fn entries_have_their_phases() {
+    let (n, k, (a, b)) = (40, 30, matrix(APART[0], 40));
+    let values = values(&a, &b);
+    let v = found(&a, &b, &values, k, 1e-9).unwrap();
+    let phases: Vec<Complex<f64>> = (0..n).map(|i| Complex::cis(0.7 * i as f64)).collect();
+    let turned = vectors::<Complex<f64>>(&a, &b, &phases, Known { values: &values, drift: 1e-9 }, k, &|| false).unwrap();
+    for (i, j) in (0..n).flat_map(|i| (0..k).map(move |j| (i, j))) {
+        assert!((turned[(j, i)] - phases[i] * v[(i, j)]).norm() <= 2.0 * f64::EPSILON * v[(i, j)].abs(), "{i}, {j}");
+    }
 }
 
 /// Refused are values of another matrix, equal ones, fewer than are wanted, zeros, values that cannot be squared, values that are too near to each other
@@ -143,7 +158,7 @@ fn clusters_and_strange_values_are_refused() {
     assert!(found(&a, &b, &near, 40, LEAST_DRIFT).is_none());
     near[7] = near[6] * (1.0 - 1e-13);
     assert!(found(&a, &b, &near, 40, LEAST_DRIFT).is_none());
-    assert_eq!(found(&a, &b, &right, 40, LEAST_DRIFT).is_some(), pulp::Arch::new().dispatch(Fused));
+    assert_eq!(found(&a, &b, &right, 40, LEAST_DRIFT).is_some(), is_fused());
     assert!(found(&a, &b, &right[..39], 40, 1e-9).is_none() && found(&a, &b, &right[..39], 39, 1e-9).is_some());
     let mut zero = right.clone();
     zero[39] = 0.0;
@@ -163,9 +178,9 @@ fn clusters_and_strange_values_are_refused() {
 fn any_scale() {
     let (a, b) = matrix(APART[2], 40);
     let values = values(&a, &b);
-    let v = found(&a, &b, &values, 40, 1e-9).unwrap();
-    for power in [-1000, 1000] {
+    for (&drift, power) in drifts().iter().flat_map(|drift| [(drift, -1000), (drift, 1000)]) {
+        let v = found(&a, &b, &values, 40, drift).unwrap();
         let scaled = |x: &[f64]| x.iter().map(|x| x * power_of_two(power)).collect::<Vec<_>>();
-        assert_eq!(found(&scaled(&a), &scaled(&b), &scaled(&values), 40, 1e-9).unwrap(), v, "2^{power}");
+        assert_eq!(found(&scaled(&a), &scaled(&b), &scaled(&values), 40, drift).unwrap(), v, "2^{power}, {drift:e}");
     }
 }
