@@ -34,9 +34,9 @@ use num_complex::Complex;
 use pulp::{Simd, WithSimd};
 
 use self::arithmetic::{Arithmetic, Double, DoubleDouble, is_fused, product, sum};
-use super::{Known, PARALLEL, SQUARES_RANGE, Scaling, is_alone, newton::SMALLEST_PIVOT, power_of_two, times_phase};
+use super::{PARALLEL, SQUARES_RANGE, Scaling, is_alone, newton::SMALLEST_PIVOT, power_of_two};
 use crate::base::{
-    number::Scalar,
+    number::{Number, Scalar},
     parallel::{each, row_chunks},
     zeros::zeros,
 };
@@ -64,6 +64,16 @@ const MOST_LANES: usize = 8;
 
 /// Values of a task.
 const TASK: usize = 64;
+
+/// Singular values that are known, and how far from orthogonal their vectors may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    /// Descending, as accurate as single precision is, or as double if the drift is below `2^-38`. Without as many as there are vectors, they are
+    /// not used.
+    pub(crate) values: &'a [f64],
+    /// The largest product of two vectors that is allowed.
+    pub(crate) drift: f64,
+}
 
 /// The vectors of the `k` largest values as rows (k x n), of the upper bidiagonal matrix with the diagonal `a` and the superdiagonal `b`, their entries times
 /// these `phases`.
@@ -104,6 +114,12 @@ pub(super) fn vectors<T: Scalar>(
         each(row_chunks(v.as_mut(), TASK).enumerate(), |(task, to)| find(task * TASK, to));
     }
     is_found.into_inner().then_some(v)
+}
+
+/// `x` times a phase. That of a real number is a sign.
+#[inline]
+pub(super) fn times_phase<T: Scalar>(x: T::Wide, phase: Complex<f64>) -> T {
+    T::from_wide(x * T::Wide::from_complex(phase))
 }
 
 /// A matrix, scaled, and those of its values whose vectors are wanted.
